@@ -75,6 +75,27 @@ class DeployRecord(msgspec.Struct, frozen=True):
     ci_run: WorkflowRun | msgspec.UnsetType = msgspec.UNSET
 
 
+class DeployedCases(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of cases that opened, were resolved and regressed after a deploy.
+
+    They are counted up to the next deploy to its environment, at `until`, null as long as there is none. Not
+    `complete`: later events of the project were not counted.
+    """
+
+    opened: int
+    resolved: int
+    regressed: int
+    until: int | None
+    complete: bool
+
+
+class DeployDetail(DeployRecord, frozen=True, kw_only=True):
+    """A deploy with what happened to cases after it."""
+
+    cases: DeployedCases
+    next_action: str
+
+
 class DeployQuery(PageQuery, frozen=True):
     """Filters of the list."""
 

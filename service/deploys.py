@@ -6,8 +6,9 @@ from typing import NamedTuple
 import msgspec
 
 from projections.deploys import DEPLOY_NOTES, DEPLOYS, USAGE_DEPLOYS, DeployNoteRow, DeployRow, UsageDeployRow
-from schemas.deploys import DeployAccepted, DeployList, DeployRecord, ProofMismatch
+from schemas.deploys import DeployAccepted, DeployDetail, DeployedCases, DeployList, DeployRecord, ProofMismatch
 from schemas.kernel.shape import shape_from
+from service.auth.refusals import NotFound
 from service.eventstore.connect.facts import DAY
 from service.eventstore.declare.commands import Intent, Unit
 from service.eventstore.read.reader import PageEnd
@@ -17,6 +18,7 @@ from service.runs.acting import WaitingRun
 from service.runs.control import waiting_runs
 from service.sql import load_query
 from statemachines import deploys
+from statemachines.cases import case
 from statemachines.deploys import RecordDeploy, decide_record
 from statemachines.kernel.machine import CiRun, Stream
 from statemachines.onboarding import lifecycle as onboarding
@@ -163,6 +165,10 @@ def _put_facts(unit: Unit, stream: Stream, report: Report, account_id: str) -> N
 _PAYER = load_query("deploys", "payer")
 _NEWEST = load_query("deploys", "newest")
 _NEWEST_OF_ENVIRONMENT = load_query("deploys", "newest_of_environment")
+_CASES_AFTER = load_query("deploys", "cases_after")
+MOST_AFTER = 1_000
+"""Events of a project after a deploy that are looked at for what happened to cases."""
+_RESOLVED = [case.CaseResolved.TOPIC, case.CaseResolvedByMember.TOPIC, case.CaseOpenedResolved.TOPIC]
 
 
 class Noted(NamedTuple):
@@ -189,6 +195,38 @@ async def newest(
     return [Noted(msgspec.json.decode(text, type=DeployRow), message) for text, message in found]
 
 
+async def detail(store: EventStore, project_id: str, deploy_id: str) -> DeployDetail:
+    """Read a deploy with what happened to cases after it. Raises NotFound, also for a deploy of another project."""
+    row = await store.get(DEPLOYS, project_id, deploy_id)
+    if row is None:
+        raise NotFound("There is no such deploy.", next_action=_FIND)
+    note = await store.get(DEPLOY_NOTES, project_id, deploy_id)
+    shown = shown_record(Noted(row, None if note is None else note.message))
+    return DeployDetail(
+        **{name: getattr(shown, name) for name in shown.__struct_fields__},
+        cases=await _cases_after(store, row),
+        next_action=_NEXT_OF_SOME,
+    )
+
+
+async def _cases_after(store: EventStore, row: DeployRow) -> DeployedCases:
+    opened, regressed = case.CaseOpened.TOPIC, case.CaseRegressed.TOPIC
+    [[*counts, until, looked]] = await store.fetch(
+        _CASES_AFTER,
+        project_id=row.project_id,
+        id=row.id,
+        environment=row.environment,
+        most=MOST_AFTER,
+        topics=[opened, *_RESOLVED, regressed, deploys.DeployRecorded.TOPIC],
+        opened=opened,
+        resolved=_RESOLVED,
+        regressed=regressed,
+        deployed=deploys.DeployRecorded.TOPIC,
+    )
+    by_name = dict(zip(("opened", "resolved", "regressed"), counts, strict=True))
+    return DeployedCases(**by_name, until=until, complete=until is not None or looked < MOST_AFTER)
+
+
 async def payer(store: EventStore, project_id: str) -> str:
     """The paying account of a project. Raises ProjectNotFound once the project is gone."""
     for (account_id,) in await store.fetch(_PAYER, project_id=project_id):
@@ -213,6 +251,7 @@ _NEXT_UNPROVEN: dict[ProofMismatch, str] = {
     "deploy_sha_missing": "Record the deploy with its full commit as sha.",
     "commit_mismatch": "Deploy the commit of the proof session, or start the proof anew with the deployed one.",
 }
+_FIND = "Find it with GET /v1/projects/{project_id}/deploys."
 _NEXT_OF_SOME = "Compare a case's first_seen_at with the deploys before it."
 _NEXT_OF_NONE = "Record deploys from CI with POST /v1/deploys/ after each that succeeded."
 

@@ -251,8 +251,6 @@ async def _run(visit: Visit, blueprint_id: str, params: Mapping[str, Any]) -> Bl
 
 DEPLOYS_LISTED = 50
 CASES_OF_RELEASE = 20
-LONGEST_DAYS = 365
-SELECTED = ("id", "version", "environment", "sha", "branch", "source", "automation_run_id", "recorded_at")
 
 
 @page("projects/{project_id}/deploys", section="deploys")
@@ -274,7 +272,7 @@ async def show_deploys(visit: Visit) -> View:
 async def show_deploy(visit: Visit) -> View:
     """Show a deploy: what changed with it, the cases of its release, and the run that waits for it."""
     project_id, deploy_id = visit.values["project_id"], visit.values["deploy_id"]
-    deploy = await _deploy(visit, project_id, deploy_id)
+    deploy = await visit.read("get_deploy", project_id=project_id, deploy_id=deploy_id)
     impact = await _run(visit, "deploy-impact", {"deploy_id": deploy_id})
     cases, run = await together(
         [
@@ -288,23 +286,6 @@ async def show_deploy(visit: Visit) -> View:
     )
     facts = {"deploy": deploy, "impact": impact, "cases": cases, "run": run}
     return View("analytics/deploy.html", "Deploy", facts, project_id)
-
-
-async def _deploy(visit: Visit, project_id: str, deploy_id: str) -> Json:
-    """A deploy of the last year by its id. Raises NotFound, and ReadRefused."""
-    body = {
-        "source": "deploys",
-        "select": [{"field": name} for name in SELECTED],
-        "filters": [{"field": "id", "op": "eq", "value": deploy_id}],
-        "from": await visit.call.services.store.now() - LONGEST_DAYS * DAY,
-    }
-    said = await visit.ask("query_analytics", {"project_id": project_id}, body=body)
-    if not said.ok:
-        raise ReadRefused(said)
-    if not said.body["rows"]:
-        raise NotFound
-    found: Json = said.body["rows"][0]
-    return found
 
 
 async def _run_of(visit: Visit, run_id: str | None) -> Json | None:

@@ -4,10 +4,10 @@ import hashlib
 from functools import partial
 
 from litestar.di import NamedDependency
-from litestar.params import JSONBody
+from litestar.params import FromPath, JSONBody
 
 from schemas.cases.log import MAX_INGEST_BYTES
-from schemas.deploys import DeployAccepted, DeployEvent, DeployList, DeployQuery
+from schemas.deploys import DeployAccepted, DeployDetail, DeployEvent, DeployList, DeployQuery
 from schemas.onboarding import PROOF_HEADER
 from service import deploys
 from service.auth.authority import PrincipalKind
@@ -73,4 +73,12 @@ async def list_deploys(call: Call, params: NamedDependency[DeployQuery]) -> Answ
     return Answer(200, deploys.listed(call.project_id, shown, cursor))
 
 
-ENDPOINTS = [record_deploy, list_deploys]
+@groups.ANALYTICS.get("/v1/projects/{project_id}/deploys/{deploy_id}", "Read a deploy with what happened to cases")
+@Who(KEY)
+@Docs(DeployDetail, errors=("not_found",), extension=True)
+async def get_deploy(call: Call, deploy_id: FromPath[str]) -> Answer:
+    """Show a deploy, and how many cases opened, were resolved and regressed until the next one."""
+    return Answer(200, await deploys.detail(call.services.store, call.project_id, deploy_id))
+
+
+ENDPOINTS = [record_deploy, list_deploys, get_deploy]

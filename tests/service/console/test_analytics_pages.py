@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 from typing import Any
@@ -127,9 +128,15 @@ async def test_a_deploy_names_who_told_it_and_the_cases_of_its_release(shop: Sho
     assert "r&lt;1&gt;" in listed.html
     assert "a DSN" in listed.text
     assert "No deploy went" in (await shop.browser.open(f"{shop.base}/deploys?environment=nowhere")).text
-    page = await shop.browser.open(f"{shop.base}/deploys/{deploy['id']}")
+    async with asyncio.timeout(30):
+        while True:  # until the events have a place in the log
+            page = await shop.browser.open(f"{shop.base}/deploys/{deploy['id']}")
+            if "Opened 1 " in page.text:
+                break
+            await asyncio.sleep(0.05)
     assert "Card &lt;b&gt;refused" in page.html
     assert "new since the deploy" in page.text
+    assert "Came back 0 " in page.text
     await shop.browser.open(f"{shop.base}/deploys/dep_none", 404)
     event = await shop.browser.open(f"{shop.base}/analytics/event?name=signup")
     assert (

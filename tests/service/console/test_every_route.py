@@ -47,7 +47,7 @@ RULES = {
     "projects/{project_id}/ci-bindings": "list_ci_bindings",
     "projects/{project_id}/delete": "get_setup",
     "projects/{project_id}/deploys": "list_deploys",
-    "projects/{project_id}/deploys/{deploy_id}": "query_analytics",
+    "projects/{project_id}/deploys/{deploy_id}": "run_query_blueprint",
     "projects/{project_id}/feedback": "list_feedback_reports",
     "projects/{project_id}/log": "list_events",
     "projects/{project_id}/logs": "list_logs",

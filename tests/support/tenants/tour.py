@@ -490,6 +490,7 @@ def read_chain(tenant: Tenant, shop: Shop, run_id: str) -> None:
     tenant.call("GET", f"{shop.path}/automation-decisions", None, shop.owner)
     first = tenant.call("GET", f"{shop.path}/deploys?limit=1", None, shop.owner)
     tenant.call("GET", f"{shop.path}/deploys?limit=1&cursor={first['next_cursor']}", None, shop.owner)
+    tenant.call("GET", f"{shop.path}/deploys/{first['deploys'][0]['deploy_id']}", None, shop.owner)
 
 
 def end_secrets(tenant: Tenant, shop: Shop, key_id: str) -> Shop:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Any
 
 import pytest
 
+from service import deploys
 from tests.support.api import World, at_once, ok, refused
 from tests.support.api import world as world  # noqa: PLC0414 (a fixture is found by name)
 from tests.support.onboarding import onboard, snapshot_body
@@ -281,3 +283,70 @@ async def test_members_read_the_deploys(world: World, project):
     refused(await (await world.sign_in()).get(path), 404, "project_not_found")
     refused(await dsn.get(path), 403, "principal_not_allowed")
     refused(await owner.get(path, params={"environment": ""}), 400, "invalid_payload")
+
+
+async def test_a_deploy_tells_what_happened_to_cases_after_it(world: World, project):
+    """Up to the next deploy to its environment, whatever happens after it; those to others end nothing."""
+    owner, made, dsn, ci = project
+
+    async def err(message: str, **members: Any) -> str:
+        sent = {"message": message, "level": "error", **members}
+        return str(ok(await dsn.post("/v1/logs/", sent), 202)["case_id"])
+
+    async def resolve(case_id: str) -> None:
+        revision = ok(await owner.get(f"/v1/cases/{case_id}"))["revision"]
+        ok(await owner.post(f"/v1/cases/{case_id}/resolve", {"case_revision": revision}))
+
+    async def deploy(**members: Any) -> str:
+        return str(ok(await ci.post("/v1/deploys/", {**DEPLOY, **members}), 202)["id"])
+
+    async def told(deploy_id: str, **wanted: Any) -> dict[str, Any]:
+        """The counts of a deploy, once all events before them have a place in the log."""
+        path = f"/v1/projects/{made['id']}/deploys/{deploy_id}"
+        async with asyncio.timeout(30):
+            while True:
+                answer: dict[str, Any] = ok(await owner.get(path))
+                if answer["cases"].items() >= wanted.items():
+                    return answer
+                await asyncio.sleep(0.05)
+
+    before = await err("Alpha broke")
+    await resolve(before)
+    first = await deploy()
+    await resolve(await err("Beta broke"))
+    await err("Gamma broke")
+    await deploy(environment="staging")
+    await world.wait(1)
+    await err("Alpha broke")
+    counts = {"opened": 2, "resolved": 1, "regressed": 1}
+    answer = await told(first, **counts, until=None, complete=True)
+    [listed] = [
+        one for one in ok(await owner.get(f"/v1/projects/{made['id']}/deploys"))["deploys"] if one["id"] == first
+    ]
+    assert {name: answer[name] for name in listed} == listed
+    second = await deploy(version="1.2.4")
+    await err("Delta broke")
+    await told(second, opened=1, resolved=0, regressed=0, until=None)
+    ended = await told(first, until=ok(await owner.get(f"/v1/projects/{made['id']}/deploys/{second}"))["recorded_at"])
+    assert ended["cases"].items() >= counts.items()
+    refused(await owner.get(f"/v1/projects/{made['id']}/deploys/dep_none"), 404, "not_found")
+    stranger = await world.sign_in()
+    other = await stranger.create_project()
+    refused(await stranger.get(f"/v1/projects/{other['id']}/deploys/{first}"), 404, "not_found")
+    refused(await stranger.get(f"/v1/projects/{made['id']}/deploys/{first}"), 404, "project_not_found")
+
+
+async def test_a_deploy_tells_of_so_many_events_after_it(world: World, project, monkeypatch: pytest.MonkeyPatch):
+    owner, made, dsn, ci = project
+    first = ok(await ci.post("/v1/deploys/", DEPLOY), 202)["id"]
+    for number in "ABC":
+        ok(await dsn.post("/v1/logs/", {"message": f"{number} broke", "level": "error"}), 202)
+    path = f"/v1/projects/{made['id']}/deploys/{first}"
+    async with asyncio.timeout(30):
+        while True:
+            if ok(await owner.get(path))["cases"]["opened"] == 3:
+                break
+            await asyncio.sleep(0.05)
+    monkeypatch.setattr(deploys, "MOST_AFTER", 2)
+    told = await world.operate(lambda store: deploys.detail(store, made["id"], first))
+    assert (told.cases.opened, told.cases.complete) == (2, False)
