@@ -60,6 +60,22 @@ def _targets(text: Path) -> set[str]:
     return {Path(os.path.normpath(text.parent / target)).relative_to(ROOT).as_posix() for target in found}
 
 
+HELPERS = {name: line for line, name in re.findall(r"^    \$ ((\w+)\(\) .+)$", README, re.MULTILINE)}
+NAMED = re.compile(r"\$(KEY|P|DSN|SERVICE_URL)\b")
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/how-to/*.md")), ids=lambda page: page.stem)
+def test_the_commands_of_a_page_need_no_other_page(page: Path) -> None:
+    """Helpers and variables stand on the page, above their first use, and the helpers are those of the tour."""
+    known: set[str] = set()
+    for line in page.read_text(encoding="utf-8").splitlines():
+        known |= {name for name, text in HELPERS.items() if line == text}
+        known |= set(re.findall(r"\b(\w+)=", line)) if not line.startswith("    $ curl") else set()
+        if line.startswith("    $ "):
+            helpers = {name for name in HELPERS if re.search(rf"(?:^|[ (|]){name} ", line[6:])}
+            assert helpers | set(NAMED.findall(line)) <= known, line
+
+
 def test_every_link_leads_somewhere() -> None:
     """Relative links name files that are there."""
     for target in re.findall(r"\]\(([^)#:]+)\)", README):

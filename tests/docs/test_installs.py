@@ -25,7 +25,7 @@ TRUSTED = {
     "apk": {"curl", "jq"},
     "apt-get": {"nodejs", "etcd-server", "python3-venv", "make", "git"},
     "go": {"github.com/getsentry/sentry-go"},
-    "composer": {"ext-curl"},
+    "composer": {"ext-curl", "sentry/sentry"},
     "cargo": {"ureq", "serde_json"},
 }
 """Packages that belong to those whose name we use. The names `service` and `service-runner` belong to strangers."""
