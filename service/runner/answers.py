@@ -39,6 +39,10 @@ def _number(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 53
 
 
+def _share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
 def _told(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= MAX_TEXT
 
@@ -112,6 +116,26 @@ _POLICY: dict[str, Rule] = {
 }
 
 
+_SOURCE: dict[str, Rule] = {
+    "source_hash": _HASH,
+    "period_start": _number,
+    "period_end": _number,
+    "rows": _many(
+        _members(
+            step=_number,
+            prior_users=_number,
+            current_users=_number,
+            prior_conversion=_optional(_share),
+            current_conversion=_optional(_share),
+        )
+    ),
+    "sample_size": _optional(_number),
+    "minimum_sample_size": _number,
+    "minimum_sample_met": lambda value: isinstance(value, bool),
+    "readiness_gap": _optional(_members(kind=_WORD, code=_told, message=_told)),
+}
+
+
 def _check(what: str, value: Any, rules: Mapping[str, Rule]) -> Json:
     if not isinstance(value, dict):
         raise Malformed(f"The service's answer is no {what}.")
@@ -137,6 +161,11 @@ def check_receipt(value: Any) -> Json:
 def check_claim(value: Any) -> Json:
     """Return a claim as it came. Raises Malformed."""
     return _check("claim", value, _CLAIM)
+
+
+def check_source(value: Any) -> Json:
+    """Return the source of a report as it came. Raises Malformed."""
+    return _check("report source", value, _SOURCE)
 
 
 def check_policy(value: Any) -> Json:

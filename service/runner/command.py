@@ -12,7 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 from service.runner.access import TOKENS, AskedRepository, Unsuitable, make_repository, take_tokens
-from service.runner.answers import Malformed
+from service.runner.answers import Json, Malformed, check_source
 from service.runner.change import Notes
 from service.runner.child import harden
 from service.runner.files import NotPlain, directory, existing, open_below
@@ -33,6 +33,7 @@ CREDENTIAL = "SERVICE_RUNNER_API_KEY"
 _DESCRIPTION = """\
 Repairs one error for one automation, and opens the one pull request: a draft for people, or in auto_merge one that the
 code host merges by itself. Start it again and again: each start goes on where the last one ended.
+`service-runner report` writes the reports of a weekly review instead, see `service-runner report --help`.
 """
 _ENDING = f"""\
 environment:
@@ -108,7 +109,10 @@ def _amount(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run, and end with the exit code."""
+    """Run, and end with the exit code. `report` as the first word writes the reports of a weekly review."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if list(words[:1]) == ["report"]:
+        report(words[1:])
     parser = make_parser()
     given = parser.parse_args(arguments)
     url, credential = os.environ.get("SERVICE_URL"), os.environ.pop(CREDENTIAL, None)
@@ -184,6 +188,145 @@ def _alone(home: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+
+
+# `service-runner report`: the weekly reports of one automation, with the numbers of their sources and nothing else. The
+# service reads the funnel once for each run. That is the source, and a report is held to it. A start begins the run of
+# each slot, and goes on with one that was broken off.
+
+MAX_FINDINGS = 100
+_DECIMALS = 6
+_OF_REPORTS = """\
+Writes the report of each run of a weekly review: for each step of the funnel the people of both periods, and the share
+that reached it. Let your scheduler start it once an hour.
+"""
+_END_OF_REPORTS = f"""\
+environment:
+  SERVICE_URL             address of the service
+  {CREDENTIAL}  runner credential of the automation; goes to SERVICE_URL alone
+  SERVICE_PROJECT_ID      the project, in place of --project
+
+exit codes: 0 each report is recorded, or there was nothing to do; 1 one was refused or failed, and says why; 2 used
+wrongly
+"""
+_LIMITATIONS = [
+    "Two periods are compared. A change between them tells no cause.",
+    "A program wrote this from the numbers of the source. Nobody looked at the product.",
+]
+
+
+def make_report_parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    parser = argparse.ArgumentParser(
+        prog="service-runner report",
+        description=_OF_REPORTS,
+        epilog=_END_OF_REPORTS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    project = os.environ.get("SERVICE_PROJECT_ID")
+    parser.add_argument("--project", metavar="ID", default=project, help="project of the automation")
+    return parser
+
+
+def report(arguments: Sequence[str]) -> NoReturn:
+    """Write all reports that are due, and end with the exit code."""
+    parser = make_report_parser()
+    given = parser.parse_args(arguments)
+    url, credential = os.environ.get("SERVICE_URL"), os.environ.pop(CREDENTIAL, None)
+    if not (url and credential and given.project):
+        parser.error(f"SERVICE_URL, {CREDENTIAL} and --project are needed")
+    harden()
+    try:
+        well = write_due(Service(url, credential, given.project))
+    except (ServiceRefused, Malformed, GaveUp) as failed:
+        say(str(failed))
+        sys.exit(FAILED)
+    sys.exit(DONE if well else FAILED)
+
+
+def write_due(service: Service) -> bool:
+    """Write the report of every open run, and of each slot that has come. False if one stopped short. Raises GaveUp."""
+    runs = [run for run in service.open_runs() if run["case_id"] is None]
+    begun = {run["trigger_receipt_id"] for run in runs}
+    for receipt in service.receipts():
+        if receipt["case"] is not None or receipt["receipt_id"] in begun:
+            continue
+        try:
+            runs.append(service.start(receipt))
+        except ServiceRefused as refused:
+            if not refused.outdated:
+                raise
+            say(f"{receipt['receipt_id']} {refused}")
+    if not runs:
+        say("Nothing to do.")
+    well = True
+    for run in runs:
+        well = _write(service, run) and well
+    return well
+
+
+def _write(service: Service, run: Json) -> bool:
+    """Read the source of a run and record the report on it. False if the service refused one of them."""
+    try:
+        source = check_source(service.step(run, "POST", "/report-source", {}))
+        latest = service.run(run["run_id"])
+        written = draw_up(source)
+        done = service.step(latest, "POST", "/actions/record-report", {"report": written})
+    except ServiceRefused as refused:
+        if refused.outdated and service.run(run["run_id"])["status"] == "succeeded":
+            say(f"{run['run_id']} has its report already.")
+            return True
+        say(f"{run['run_id']} {refused}")
+        return False
+    say(f"{run['run_id']} recorded {done.get('report_id')} with {len(written['findings'])} findings")
+    return True
+
+
+def draw_up(source: Json) -> Json:
+    """The report on a source: each change of a step, or why there is nothing to compare."""
+    return {
+        "kind": "funnel_review",
+        "period_start": source["period_start"],
+        "period_end": source["period_end"],
+        "source_hash": source["source_hash"],
+        "findings": (_gaps(source) or [*_changes(source)])[:MAX_FINDINGS],
+        "limitations": _LIMITATIONS,
+    }
+
+
+def _gaps(source: Json) -> list[Json]:
+    """Why nothing can be compared; empty when it can."""
+    if source["readiness_gap"] is not None:
+        return [source["readiness_gap"]]
+    if source["minimum_sample_met"]:
+        return []
+    said = f"{source['sample_size']} people began, of at least {source['minimum_sample_size']}."
+    return [{"kind": "readiness_gap", "code": "sample_too_small", "message": said}]
+
+
+def _changes(source: Json) -> list[Json]:
+    """The people at each step, then the share of the first step's people that reached it."""
+    rows = source["rows"]
+    found = [_metric(row, "users", "people") for row in rows]
+    return found + [_metric(row, "conversion", "share") for row in rows[1:] if _has_shares(row)]
+
+
+def _has_shares(row: Json) -> bool:
+    return row["prior_conversion"] is not None and row["current_conversion"] is not None
+
+
+def _metric(row: Json, measure: str, unit: str) -> Json:
+    prior, current = row[f"prior_{measure}"], row[f"current_{measure}"]
+    return {
+        "kind": "metric",
+        "metric": f"{unit} at step {row['step']}",
+        "unit": unit,
+        "prior_value": prior,
+        "current_value": current,
+        "change": round(current - prior, _DECIMALS),
+        "source_columns": ["step", f"prior_{measure}", f"current_{measure}"],
+    }
 
 
 if __name__ == "__main__":
