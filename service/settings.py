@@ -1,10 +1,10 @@
 """Settings of the service: read once from the environment into one frozen struct.
 
-Each field of `Settings` declares its variable: how the text is read, what it does, its default, and the doubt that
-`doctor` may have about it. The page of settings is made from these (`settings_table`). A secret may also come from a
-file named by `<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and secrets
-that are not given are made once in the data directory. With a database of your own each missing one is an error that
-names it, because a second machine that made its own would not read what the first one sealed.
+Each field of `Settings` declares its variable: how the text is read, what it does, its default, and the doubt of
+`doctor` about it. The page of settings is made from these. A secret may also come from a file named by
+`<VARIABLE>_FILE`. Without `SERVICE_DATABASE_URL` the service runs its embedded PostgreSQL, and makes missing secrets
+once in the data directory. With a database of your own each missing one is an error: a second machine with its own
+could not read what the first one sealed.
 """
 
 from __future__ import annotations
@@ -330,10 +330,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Variable(
             read.clickhouse_url,
-            "ClickHouse with a copy of the telemetry: `https://user:password@host:8443/database`, or `chdb:///path` "
-            "for the engine in the worker. Unset: no copy is made.",
+            "ClickHouse for a copy of telemetry: `https://user:password@host:8443/database`, or `chdb:///path`.",
             secret=True,
         ),
+    ]
+    clickhouse_reader_url: Annotated[
+        str | None,
+        Variable(read.clickhouse_reader, "Its user who reads, for questions.", needs="clickhouse_url", secret=True),
     ]
     webhook_allow_private: Annotated[
         bool,
@@ -444,8 +447,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Variable(
             read.endpoint_url,
-            "Address to which the service sends traces of itself by OTLP over HTTP, such as "
-            "`http://localhost:4318/v1/traces`. Needs the extra `tracing`. Without it, there are none.",
+            "Address for traces by OTLP over HTTP: `http://localhost:4318/v1/traces`. Needs the extra `tracing`.",
             extra="tracing",
         ),
     ]
@@ -453,8 +455,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         read.SentryDsn | None,
         Variable(
             read.dsn,
-            "DSN of a project, of this installation or another one. It gets the errors of the service itself, without "
-            "their messages. Unset: they are in the log alone.",
+            "DSN of a project for errors of the service itself, without messages. Unset: the log has them alone.",
             secret=True,
         ),
     ]

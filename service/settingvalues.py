@@ -413,6 +413,14 @@ def clickhouse_url(value: str) -> str:
     return url
 
 
+def clickhouse_reader(value: str) -> str:
+    """As `clickhouse_url`, but for a server alone: the engine in the worker has one user."""
+    url = clickhouse_url(value)
+    if urlsplit(url).scheme == CHDB:
+        raise BadValue("must be the URL of a server: the engine in the worker has one user, and questions only read")
+    return url
+
+
 def token(value: str) -> str:
     """A bearer secret: printable, without spaces, long enough not to be guessed."""
     secret = value.strip()

@@ -106,7 +106,8 @@ class AnalyticsProviders:
         self.client = ProviderClient(settings, guard)
         self.oauth = ProviderOAuth(settings, self.client)
         self._terms = settings.terms
-        self._copy = None if settings.clickhouse_url is None else CopyReader(settings.clickhouse_url)
+        copy = settings.clickhouse_reader_url or settings.clickhouse_url
+        self._copy = None if copy is None else CopyReader(copy)
         self._tokens = TokenKeeper(store, self.oauth)
         self._paces = Paces()
         self.history = History(store)

@@ -33,6 +33,8 @@ COMES_LATER = {  # counters that begin with what they count: their labels
     "service_scrubbed_values_total": {"kind"},
     "service_task_age_seconds": {"task"},
     "service_disk_free_bytes": set(),  # with an embedded database
+    "service_copy_lag_seconds": {"table"},  # with a copy of telemetry
+    "service_copy_stands_still": {"table"},
 }
 VALUES = {
     "code": set(CATALOGUE),

@@ -194,6 +194,13 @@ def test_secrets_come_from_files_too(tmp_path: Path):
         ("SERVICE_PLANS", '{"pro": {"events": 0, "retention_days": 1, "price_cents": 0}}'),
         ("SERVICE_PLANS", '{"pro": {"events": 1}}'),
         ("SERVICE_PAYMENT_API_BASE", "ftp://example.com"),
+        ("SERVICE_CLICKHOUSE_URL", "clickhouse://u:p@ch.example/db"),
+        ("SERVICE_CLICKHOUSE_URL", "http://u:p@ch.example:8123/db"),
+        ("SERVICE_CLICKHOUSE_URL", "https://u:p@ch.example:port/db"),
+        ("SERVICE_CLICKHOUSE_URL", "https://u:p@ch.example/db?readonly=0"),
+        ("SERVICE_CLICKHOUSE_URL", "https:///db"),
+        ("SERVICE_CLICKHOUSE_URL", "chdb://copy"),
+        ("SERVICE_CLICKHOUSE_URL", "chdb://relative/copy"),
     ],
 )
 def test_a_bad_value_is_named_and_never_repeated(name: str, value: str):
@@ -201,6 +208,21 @@ def test_a_bad_value_is_named_and_never_repeated(name: str, value: str):
     [problem] = problems({**EXTERNAL, name: value})
     assert problem.startswith(f"{name}: ")
     assert value not in problem
+
+
+def test_the_user_that_reads_the_copy_is_one_of_a_server():
+    """The engine in the worker has one user, and without a copy there is nothing to read."""
+    reader, copy = "SERVICE_CLICKHOUSE_READER_URL", "SERVICE_CLICKHOUSE_URL"
+    server = {**EXTERNAL, copy: "https://writer:secret@ch.example:8443/db"}
+    for url in ("http://reader:secret@ch.example:8123/db", "chdb:///var/lib/service/copy"):
+        [problem] = problems({**server, reader: url})
+        assert problem.startswith(f"{reader}: ")
+        assert "secret" not in problem
+    assert problems({**EXTERNAL, reader: "https://reader:secret@ch.example:8443/db"}) == [
+        f"{reader}: needs {copy}; set both"
+    ]
+    settings = load_settings({**server, reader: "http://reader:secret@127.0.0.1:8123/db"})
+    assert "secret" not in repr(settings)
 
 
 def test_a_plan_that_lacks_something_is_told_what():

@@ -48,7 +48,7 @@ class Error(NamedTuple):
 class Questions:
     """Telemetry of projects in a database, and the process's own way to ask about it. Times are epoch seconds."""
 
-    def __init__(self, url: str, store: EventStore, clickhouse: str | None = None) -> None:
+    def __init__(self, url: str, store: EventStore, clickhouse: str | None = None, reader: str | None = None) -> None:
         self.connection = psycopg.connect(url, autocommit=True)
         self.store = store
         settings = load_settings(
@@ -59,6 +59,7 @@ class Questions:
                 "SERVICE_INTERNAL_TOKEN": "none",
                 "SERVICE_PLANS": "{}",
                 **({} if clickhouse is None else {"SERVICE_CLICKHOUSE_URL": clickhouse}),
+                **({} if reader is None else {"SERVICE_CLICKHOUSE_READER_URL": reader}),
             }
         )
         self.providers = AnalyticsProviders(settings, store, Guard())
@@ -146,10 +147,10 @@ class Questions:
 
 
 @asynccontextmanager
-async def asking(url: str, clickhouse: str | None = None) -> AsyncIterator[Questions]:
-    """A store and a runner on a database, perhaps with a copy of its telemetry."""
+async def asking(url: str, clickhouse: str | None = None, reader: str | None = None) -> AsyncIterator[Questions]:
+    """A store and a runner on a database, perhaps with a copy of its telemetry, and a user that reads it."""
     store = EventStore(url, registry())
-    held = Questions(url, store, clickhouse)
+    held = Questions(url, store, clickhouse, reader)
     try:
         await store.start()
         yield held

@@ -28,6 +28,7 @@ from tests.support.copied import KEPT, ship_all
 from tests.support.copied import shipping as shipping_of
 from tests.support.ingest import Sql
 from tests.support.questions import OTHER, PROJECT, TENANT, Error, Event, Questions, asking
+from tests.support.server import free_port
 
 NAMES = ["a", "b", "c", "it's", "back\\slash", "{a:String}", "%(x)s", "tab\tand\nline", "ü ✓"]
 VALUES = [
@@ -281,6 +282,21 @@ async def test_a_copy_that_is_away_or_behind_is_no_answer(
     assert behind.reason == "the copy of telemetry is 25 hours behind"
     monkeypatch.undo()
     assert (await questions.run("event-count", {"event": "a"})).evidence.source == "local"
+
+
+async def test_questions_are_asked_by_the_user_that_reads(
+    database_url: str, both: Copied, answering: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is one. Nobody answers at its address here, though the copy itself would."""
+    both.questions.receive([Event("a", "person", both.questions.now - 60)])
+    both.ship()
+    monkeypatch.setattr(copied, "MOST_LOCAL_ROWS", -1)
+    assert (await both.questions.run("event-count", {"event": "a"})).evidence.source == "copy"
+    reader = f"http://reader:secret@127.0.0.1:{free_port()}/copy"
+    async with asking(database_url, answering, reader) as questions:
+        found = await run_blueprint(questions.queries, PROJECT, TENANT, ask_for("event-count", {"event": "a"}))
+    assert isinstance(found, CopyAway)
+    assert "secret" not in found.reason
 
 
 def test_a_question_only_reads_and_has_limits(engine: Engine) -> None:
