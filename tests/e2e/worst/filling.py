@@ -86,6 +86,11 @@ NAMED = frozenset(
         "split_case fingerprint",
         "verify_dsn dsn",
         *(
+            f"{operation} filter.{member}"
+            for operation in ("save_case_view", "change_case_view")
+            for member in ("path", "person", "release")
+        ),
+        *(
             f"{operation} identity.{member}"
             for operation in ("authorize_device", "resolve_identity")
             for member in ("email", "name", "subject")
