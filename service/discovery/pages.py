@@ -336,7 +336,7 @@ def about(page: DocPage) -> str:
     if place.startswith("machines/"):
         statuses = dict.fromkeys(status.lower().replace("_", " ") for status in _STATUS.findall(page.source))
         return f"{', '.join(statuses)}.".capitalize()
-    return _lines()[place]
+    return _lines().get(place, "")
 
 
 def home() -> Text:
