@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from service.discovery import pages
+
 DOCS = Path(__file__).parents[2] / "docs"
 DECISIONS = DOCS / "decisions"
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -18,6 +20,12 @@ def test_every_link_leads_somewhere(text: Path) -> None:
     """Relative links name files that are there."""
     targets = LINK.findall(text.read_text())
     assert [target for target in targets if not (text.parent / target).exists()] == []
+
+
+def test_every_page_has_its_line_in_the_lists() -> None:
+    """A line of `service/discovery/texts/pages/lines.txt`, by the place of the page."""
+    places = {page.address.removeprefix("/docs/") for page in pages.load() if "/machines/" not in page.address}
+    assert {place for place in pages._lines() if not place.startswith("guides/")} == places
 
 
 def test_every_decision_is_listed_once_by_its_title() -> None:
