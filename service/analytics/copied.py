@@ -29,6 +29,7 @@ MOST_BEHIND: Final = DAY
 LATE: Final = "TIMEOUT_EXCEEDED"
 TOO_MUCH: Final = frozenset({"MEMORY_LIMIT_EXCEEDED", "TOO_MANY_BYTES", "TOO_MANY_ROWS", "TOO_MANY_ROWS_OR_BYTES"})
 AWAY: Final = "the copy of telemetry cannot be read now"
+LATER: Final = "the copy of telemetry begins later"
 TABLES: Final[Mapping[Source, str]] = {"events": "analytics_events", "errors": "log_events"}
 
 _TOUCHED = load_query("analytics", "rows_touched")
@@ -47,17 +48,23 @@ class CopyAway(ReadFailed, frozen=True, kw_only=True):
 class Touched(NamedTuple):
     """What is known of a question before it is asked: how many rows it touches at most, and how far the copy is.
 
-    `watermark` is None without a copy.
+    `watermark` is None without a copy. It may have been begun later than with the oldest record: `copied_from` then.
     """
 
     rows: int
     watermark: int | None
+    copied_from: int = 0
 
 
-def choose(touched: Touched, now: int) -> int | CopyAway | None:
-    """Choose who answers a question: None for PostgreSQL, or the copy's watermark. CopyAway: neither can."""
+def choose(touched: Touched, since: int, now: int) -> int | CopyAway | None:
+    """Choose who answers a question from a second on: None for PostgreSQL, or the copy's watermark.
+
+    CopyAway: neither can.
+    """
     if touched.watermark is None or touched.rows <= MOST_LOCAL_ROWS:
         return None
+    if since < touched.copied_from:
+        return CopyAway("too_much", reason=LATER)
     behind = now - touched.watermark
     if behind > MOST_BEHIND:
         hours = behind // 3600
@@ -85,8 +92,8 @@ async def look(
     }
     async with store.connection() as connection:
         cursor = await connection.execute(_TOUCHED, values)
-        [(rows, watermark)] = await cursor.fetchall()
-    return Touched(rows, watermark)
+        [(rows, watermark, copied_from)] = await cursor.fetchall()
+    return Touched(rows, watermark, copied_from or 0)
 
 
 class CopiedAnalytics:

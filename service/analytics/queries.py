@@ -210,7 +210,8 @@ class BoundedQueries:
         if "events" in sources and await self._providers.connected(project_id) is not None:
             return None
         received_until = min(window.until + REACH, now + 1)
-        return choose(await look(self._store, project_id, sources, events, window, received_until), now)
+        touched = await look(self._store, project_id, sources, events, window, received_until)
+        return choose(touched, window.since, now)
 
     async def ask(
         self, project_id: str, tenant: str, query: Bounded, deadline: QueryTime | None = None

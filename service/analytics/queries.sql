@@ -113,7 +113,7 @@ coalesce(nullif(e.properties ->> 'environment', ''), nullif(e.properties ->> '$e
 
 -- rows_touched --
 -- How many rows a question about events or errors touches at most, as they are counted by day: of events by names where
--- these are counted. And up to which second the copy has these tables. Null: there is none.
+-- these are counted. And up to which second the copy has these tables, and from which on. Null: there is none.
 with days as (
     select u.day, sum(u.analytics) as events, sum(u.errors) as errors from usage_days u
     where u.project_id = %(project_id)s and u.day > %(since)s - 86400 and u.day < %(until)s
@@ -128,7 +128,8 @@ with days as (
 )
 select coalesce(sum(case when %(of_events)s then least(d.events, n.events) else 0 end
         + case when %(of_errors)s then d.errors else 0 end), 0)::bigint, (
-    select min(c.copied_until) from telemetry_copies c where c.telemetry = any(%(tables)s::text[]))
+    select min(c.copied_until) from telemetry_copies c where c.telemetry = any(%(tables)s::text[])), (
+    select max(c.copied_from) from telemetry_copies c where c.telemetry = any(%(tables)s::text[]))
 from days d left join named n on n.day = d.day
 
 -- newest_event --

@@ -1,8 +1,9 @@
 -- begin_copies --
 -- Begin the copy of every table, at the second of its oldest record or at a later one.
-insert into telemetry_copies (telemetry, number, sealed, sealed_project, sealed_id, copied_until, failed, looked_at)
+insert into telemetry_copies (telemetry, number, sealed, sealed_project, sealed_id, copied_until, failed, looked_at,
+    copied_from)
 select t.telemetry, 0, greatest(t.oldest, %(since)s), '', '', greatest(t.oldest, %(since)s), 0,
-    (select service_seconds())
+    (select service_seconds()), case when %(since)s > t.oldest then %(since)s else 0 end
 from unnest(%(telemetry)s::text[], %(oldest)s::bigint[]) as t(telemetry, oldest)
 on conflict (telemetry) do nothing
 

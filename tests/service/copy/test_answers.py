@@ -47,11 +47,11 @@ class Copied:
         self._connection = connection
         self._engine = engine
 
-    def ship(self) -> int:
-        """Copy all that is settled. Returns the watermark."""
+    def ship(self, since: int = 0) -> int:
+        """Copy all that is settled, perhaps from a second on. Returns the watermark."""
         self.questions.connection.execute("truncate telemetry_batches, telemetry_copies")
         self._engine.drop_tables()
-        ship_all(shipping_of(self._connection, self._engine))
+        ship_all(shipping_of(self._connection, self._engine, since))
         return min(place.copied_until for place in batches.places(self._connection))
 
     def step(self) -> None:
@@ -252,13 +252,18 @@ async def test_few_rows_are_read_in_postgresql(both: Copied, monkeypatch: pytest
 def test_who_answers_is_chosen_by_rows() -> None:
     """Up to a million rows PostgreSQL, above the copy, unless it is a day behind. Without one, PostgreSQL."""
     now = 1_700_000_000
-    assert choose(Touched(1_000_000, now - 20), now) is None
-    assert choose(Touched(1_000_001, now - 20), now) == now - 20
-    assert choose(Touched(10**9, None), now) is None
-    assert choose(Touched(10**9, now - DAY), now) == now - DAY
-    behind = choose(Touched(10**9, now - DAY - 1), now)
+    since = now - 30 * DAY
+    assert choose(Touched(1_000_000, now - 20), since, now) is None
+    assert choose(Touched(1_000_001, now - 20), since, now) == now - 20
+    assert choose(Touched(10**9, None), since, now) is None
+    assert choose(Touched(10**9, now - DAY), since, now) == now - DAY
+    behind = choose(Touched(10**9, now - DAY - 1), since, now)
     assert isinstance(behind, CopyAway)
     assert behind.reason == "the copy of telemetry is 24 hours behind"
+    assert choose(Touched(10**9, now - 20, since), since, now) == now - 20
+    late = choose(Touched(10**9, now - 20, since + 1), since, now)
+    assert isinstance(late, CopyAway)
+    assert late.reason == "the copy of telemetry begins later"
 
 
 async def test_a_copy_that_is_away_or_behind_is_no_answer(
@@ -282,6 +287,21 @@ async def test_a_copy_that_is_away_or_behind_is_no_answer(
     assert behind.reason == "the copy of telemetry is 25 hours behind"
     monkeypatch.undo()
     assert (await questions.run("event-count", {"event": "a"})).evidence.source == "local"
+
+
+async def test_a_copy_begun_later_answers_no_earlier_window(both: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was filled from a day on. What was received before is in PostgreSQL alone."""
+    questions = both.questions
+    midnight = questions.now - questions.now % DAY
+    questions.receive(Event("a", f"person-{day}", midnight - day * DAY) for day in range(1, 5))
+    both.ship(midnight - 2 * DAY)
+    monkeypatch.setattr(copied, "MOST_LOCAL_ROWS", -1)
+    asked = ask_for("event-count", {"event": "a"}, since=midnight - 3 * DAY, until=midnight)
+    found = await run_blueprint(questions.queries, PROJECT, TENANT, asked)
+    assert isinstance(found, CopyAway)
+    assert found.reason == "the copy of telemetry begins later"
+    later = await questions.run("event-count", {"event": "a"}, since=midnight - 2 * DAY, until=midnight)
+    assert (later.evidence.source, later.rows) == ("copy", [{"row_count": 2, "unique_users": 2}])
 
 
 async def test_questions_are_asked_by_the_user_that_reads(

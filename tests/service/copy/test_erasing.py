@@ -192,7 +192,11 @@ def test_a_copy_can_be_given_up_and_filled_anew(
         return done.stdout
 
     assert json.loads(run("verify", "--json")) == {"batches": 1, "different": []}
+    assert "has 0 rows" in run("copy", "--anew", "--from", "2100-01-01")
+    [[begun]] = sql.execute("select max(copied_from) from telemetry_copies").fetchall()
+    assert begun > 0
     assert "20 rows" in run("copy", "--anew")
+    assert sql.execute("select max(copied_from) from telemetry_copies").fetchall() == [(0,)]
     status = {row["table"]: row for row in json.loads(run("status", "--json"))}
     assert status["analytics_events"]["rows"] == 20
     sql.execute("delete from analytics_events")
