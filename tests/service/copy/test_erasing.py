@@ -251,6 +251,11 @@ def test_a_deletion_waits_for_the_copy_over_http(
 
         wait_until(lambda: copied() == 6, timeout=30)
         path, headers = f"/v1/projects/{project['id']}", {**bearer(key), "idempotency-key": "k"}
+        sql.execute("update usage_days set analytics = 1000001 where project_id = %s", (project["id"],))
+        asked = client.post(f"{path}/query-blueprints/top-events/run", json={"params": {}}, headers=bearer(key))
+        answer = asked.raise_for_status().json()
+        assert answer["evidence"]["source"] == "copy"
+        assert [(row["row_count"], row["unique_users"]) for row in answer["rows"]] == [(6, 2)]
         person = f"{path}/users/p1"
         wait_until(lambda: client.request("DELETE", person, headers=headers).status_code == 200, timeout=30)
         assert copied() == 3
