@@ -101,6 +101,7 @@ RULED = [
     "assemble_bundle",
     "assemble_project_bundle",
     "assign_case",
+    "change_case_view",
     "backtest_automation_contract",
     "capture_posthog_batch",
     "capture_posthog_event",

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from schemas import notifications as wire
 from schemas.kernel.published import body_schema
 from service.auth.authority import carry_out
-from service.auth.refusals import InvalidPayload, NotFound, ServiceUnavailable
+from service.auth.refusals import InvalidPayload, NotFound
 from service.eventstore.declare.commands import Answer, Outcome
 from service.http.answer.page import FORM, HEADERS, HTML, frame
 from service.http.declare import groups
@@ -51,15 +51,17 @@ async def add_notification_destination(call: Call, data: JSONBody[wire.AddDestin
     key = call.services.settings.encryption_key
     if key is None:
         raise no_key()
-    _check_address(data)
+    _check_address(data, mails=call.services.settings.smtp_url is not None)
     wish = _mail_wish(call, data) if data.url is UNSET else await _chat_wish(call, data, data.url)
     return await call.carry_out(destinations.add(call.project_id, wish, call.user_id, key), _created)
 
 
-def _check_address(data: wire.AddDestination) -> None:
-    """Check that a chat has an address, and mail none. Raises InvalidPayload."""
+def _check_address(data: wire.AddDestination, *, mails: bool) -> None:
+    """Check that a chat has an address, and mail none but a server to send it. Raises InvalidPayload."""
     mail = data.kind == wire.MAIL
     invalid = []
+    if mail and not mails:
+        invalid.append(("kind", "must be a chat: the operator has set no SERVICE_SMTP_URL"))
     if mail is (data.url is not UNSET):
         invalid.append(("url", "must not be there for mail" if mail else "must be the address of a chat"))
     if not mail and data.member_id is not UNSET:
@@ -75,11 +77,7 @@ async def _chat_wish(call: Call, data: wire.AddDestination, url: str) -> destina
 
 
 def _mail_wish(call: Call, data: wire.AddDestination) -> destinations.AddressWish:
-    """Mail to a member, the caller if none is named. Raises ServiceUnavailable without a mail server."""
-    if call.services.settings.smtp_url is None:
-        raise ServiceUnavailable(
-            "This installation sends no mail.", next_action="Ask the operator to set SERVICE_SMTP_URL."
-        )
+    """Mail to a member, the caller if none is named."""
     member_id = call.user_id if data.member_id is UNSET else data.member_id
     return destinations.AddressWish(data.kind, None, destinations.MAILTO, data.name, member_id)
 

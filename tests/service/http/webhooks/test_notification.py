@@ -66,6 +66,7 @@ async def test_a_destination_from_its_beginning_to_its_end(world: World, shop) -
     ("body", "field"),
     [
         (WISH | {"kind": "mail"}, "kind"),
+        ({"kind": "mail", "name": "My mail"}, "SERVICE_SMTP_URL"),
         (WISH | {"url": "http://example.com/x"}, "url"),
         (WISH | {"url": "https://user@example.com/"}, "url"),
         (WISH | {"url": "https://example.com\\x/"}, "url"),
