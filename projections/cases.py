@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from projections.kernel import Row, Table, header, projection
 from statemachines.cases import case as cases
 from statemachines.cases.agent_run import AgentRunRecorded
+from statemachines.cases.batch import CaseBatchEnded
 from statemachines.cases.comment import CommentWritten
 from statemachines.cases.suppression import SuppressionCreated, SuppressionRemoved
 from statemachines.cases.view import CaseViewChanged, CaseViewRemoved, CaseViewSaved, ViewFilter
@@ -315,6 +316,37 @@ def _changed(view: CaseView, event: CaseViewChanged) -> CaseView:
 
 
 CASE_VIEWS = projection("case_views", CaseViewsRow, ("views",), fold_view)
+
+
+# Acts on many cases, as rows.
+
+
+class CaseBatchRow(Row, frozen=True, kw_only=True):
+    """An act on many cases that was carried out to its end; `ended_at` in epoch seconds."""
+
+    action: str
+    assignee: str | None
+    cases: int
+    moved: int
+    ended_at: int
+
+
+def fold_batch(row: CaseBatchRow | None, recorded: Recorded) -> CaseBatchRow | None:
+    """Fold an event of a batch into its row."""
+    match recorded.event:
+        case CaseBatchEnded() as event:
+            return CaseBatchRow(
+                **header(recorded),
+                action=event.action,
+                assignee=event.assignee,
+                cases=event.cases,
+                moved=event.moved,
+                ended_at=event.ended_at,
+            )
+    return row
+
+
+CASE_BATCHES = projection("case_batches", CaseBatchRow, ("batch",), fold_batch)
 
 
 # Comments of members on cases, as rows (G-145).

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.alerts import AlertStatus
+from schemas.cases.batch import BatchAction
 from schemas.cases.case import CaseStatus
 from schemas.kernel.origins import Origins, origins
 from schemas.kernel.shape import SAFE_INTEGER, Closed, Epoch
@@ -21,6 +22,7 @@ FurtherName = Literal[
     "case.merged",
     "case.split",
     "case.assigned",
+    "case_batch.ended",
     "onboarding.approved",
     "onboarding.verified",
     "run.started",
@@ -80,6 +82,17 @@ class CaseAssignedTold(CaseTold, frozen=True, kw_only=True):
     """A case with its new assignee, null if it has none."""
 
     assignee: str | None
+
+
+class CaseBatchTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An act on many cases, told in place of an event for each of those that moved."""
+
+    batch_id: str
+    action: BatchAction
+    assignee: str | None
+    cases: int
+    moved: int
+    revision: Revision
 
 
 class OnboardingTold(msgspec.Struct, frozen=True, kw_only=True):

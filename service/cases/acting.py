@@ -99,7 +99,7 @@ def assign(project_id: str, case_id: str, case_revision: int, user_id: str | Non
     member = None if user_id is None else Lookup(MEMBERSHIPS, project_id, membership_id(project_id, user_id))
 
     def decide(unit: Unit) -> Acted:
-        state = _seen(unit, stream, case_revision)
+        state = seen(unit, stream, case_revision)
         if member is not None and unit.row(MEMBERSHIPS, member.project_id, member.id) is None:
             raise InvalidPayload(
                 "The case can be assigned to members of its project only.",
@@ -121,7 +121,7 @@ async def write_comment(
     there = await count_notes(store, project_id, case_id)
 
     def decide(unit: Unit) -> Written:
-        _seen(unit, case, case_revision)
+        seen(unit, case, case_revision)
         notes = notes_of(unit, there)
         events = comment.decide_write(unit.state(written), case_id, user_id, text, unit.now, beside=notes.comments)
         unit.append(written, events)
@@ -169,7 +169,7 @@ async def merge(store: EventStore, project_id: str, wish: cases.Merge, case_revi
 
     def decide(unit: Unit) -> Acted:
         _existing(unit, streams[wish.into_case_id])
-        state = _seen(unit, stream, case_revision)
+        state = seen(unit, stream, case_revision)
         try:
             events = cases.merge_cases(wish, {name: unit.state(streams[name]) for name in streams}, unit.now)
         except cases.CaseNotActionable:
@@ -196,7 +196,7 @@ async def split(
     around = await _look_around(store, project_id, case_id)
 
     def decide(unit: Unit) -> Acted:
-        state = _seen(unit, stream, case_revision)
+        state = seen(unit, stream, case_revision)
         events = cases.split_off(case_id, member.id, state, unit.state(member), unit.now)
         _require_unclaimed(unit, around)
         unit.append(member, events[member.id])
@@ -219,7 +219,7 @@ def _act(project_id: str, case_id: str, case_revision: int, decision: Decision) 
     stream = cases.stream(project_id, case_id)
 
     def decide(unit: Unit) -> Acted:
-        state = _seen(unit, stream, case_revision)
+        state = seen(unit, stream, case_revision)
         return _acted(stream, unit.append(stream, decision(state, unit.now)))
 
     return Intent([stream], decide)
@@ -232,8 +232,8 @@ def _existing(unit: Unit, stream: Stream) -> cases.Case:
     return state
 
 
-def _seen(unit: Unit, stream: Stream, case_revision: int) -> cases.Case:
-    """The case, if it is as whoever asks has seen it."""
+def seen(unit: Unit, stream: Stream, case_revision: int) -> cases.Case:
+    """Return the state of a case that is as the caller has seen it. Raises CaseConflict."""
     state = _existing(unit, stream)
     cases.require_revision(state, case_revision)
     return state

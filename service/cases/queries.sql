@@ -416,3 +416,7 @@ select
     (select count(*) from (
         select from case_runs n where n.project_id = %(project_id)s and n.case_id = %(case_id)s
         limit %(most_agent_runs)s) recorded)
+
+-- count_known --
+-- How many of some cases a project has.
+select count(*) from cases c where c.project_id = %(project_id)s and c.id = any(%(case_ids)s::text[])

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from projections.alerts import ALERTS
-from projections.cases import CASES
+from projections.cases import CASE_BATCHES, CASES
 from projections.deploys import DEPLOY_NOTES, DEPLOYS
 from projections.onboarding import ONBOARDING
 from projections.runs import APPROVALS, PULL_REQUESTS, RUNS, RunRow
@@ -33,6 +33,7 @@ from service.sql import Query, load_query
 from service.webhooks.sending import delivery_id, is_destination
 from service.webhooks.testing import DOCUMENTED, TOPICS, is_subscribed, name_of, occasion_of
 from statemachines.alerts import FIRST_LOOK
+from statemachines.cases.batch import CaseBatchEnded, is_batch
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
 from statemachines.notifications import (
@@ -97,6 +98,20 @@ async def _of_case(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
     if listed is None:
         return None
     return replace(case_show.item(told.project_id, listed), status=status, revision=revision)
+
+
+async def _of_case_batch(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
+    row = await store.get(CASE_BATCHES, told.project_id, told.subject_id)
+    if row is None:
+        return None
+    return wire.CaseBatchTold(
+        batch_id=row.id,
+        action=cast("Any", row.action),
+        assignee=row.assignee,
+        cases=row.cases,
+        moved=row.moved,
+        revision=row.revision,
+    )
 
 
 async def _of_deploy(store: EventStore, told: ToldEvent) -> msgspec.Struct | None:
@@ -181,6 +196,7 @@ def _past(store: EventStore, told: ToldEvent) -> Past:
 
 _MAKERS: dict[str, Callable[[EventStore, ToldEvent], Awaitable[msgspec.Struct | None]]] = {
     "case": _of_case,
+    "case_batch": _of_case_batch,
     "deploy": _of_deploy,
     "onboarding": _of_onboarding,
     "run": _of_run,
@@ -223,6 +239,14 @@ _OWN = frozenset(
         ProjectFenced,
     )
 )
+
+ACTS: Mapping[str, str] = {
+    "resolve": "case.resolved",
+    "ignore": "case.ignored",
+    "suppress": "case.ignored",
+    "assign": "case.assigned",
+}
+"""By the action of a batch, the name under which one such act is delivered."""
 
 Key = tuple[str, str]
 
@@ -281,6 +305,8 @@ class _Page:
         for project_id, webhook_id, names, active, since in found.fetchall():
             self._known.setdefault(project_id, {})[webhook_id] = Subscription(tuple(names), active, since)
         for event in self._events:
+            if is_batch(event.correlation_id) and event.topic != CaseBatchEnded.TOPIC:
+                continue  # Its batch is told of as a whole.
             if not _is_own(event):
                 self._queue(event, name_of(event.topic), occasion_of(event.topic))
             elif event.payload is not None:  # An erased event is one of a project that is gone.
@@ -331,7 +357,7 @@ class _Page:
         """Queue an event for each webhook subscribed to its name, and each destination told of its occasion."""
         for webhook_id, one in self._known.get(event.project_id, {}).items():
             name = occasion if is_destination(webhook_id) else of_webhooks
-            if name is not None and one.active and is_subscribed(one.events, name):
+            if name is not None and one.active and _is_told(one.events, name, event):
                 self._deliveries.append(
                     {
                         "project_id": event.project_id,
@@ -360,6 +386,18 @@ class _Page:
         if self._deliveries:
             rows_text = msgspec.json.encode(self._deliveries).decode()
             self._connection.execute(_QUEUE, {"rows": rows_text})
+
+
+def _is_told(events: Collection[str], name: str, event: LogEvent) -> bool:
+    """Whether a subscription holds the name of an event, of a batch also the name of each of its acts."""
+    if is_subscribed(events, name):
+        return True
+    if event.topic != CaseBatchEnded.TOPIC or event.payload is None:
+        return False
+    match event.recorded().event:
+        case CaseBatchEnded(action=action):
+            return is_subscribed(events, ACTS[action])
+    return False
 
 
 class OutboxReader(Repeating):

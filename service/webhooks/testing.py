@@ -42,7 +42,7 @@ from service.webhooks.sending import (
 )
 from service.webhooks.webhook import StandingWebhook
 from statemachines import alerts, deploys, reports
-from statemachines.cases import case
+from statemachines.cases import batch, case
 from statemachines.contracts import contract
 from statemachines.kernel.machine import derived_id
 from statemachines.kernel.topics import UnknownTopic, latest_topic
@@ -215,6 +215,7 @@ TOPICS: Mapping[str, tuple[str, ...]] = {
     "case.merged": (case.CaseMerged.TOPIC,),
     "case.split": (case.CaseSplitOff.TOPIC,),
     "case.assigned": (case.CaseAssigned.TOPIC,),
+    "case_batch.ended": (batch.CaseBatchEnded.TOPIC,),
     "onboarding.approved": (lifecycle.OnboardingApproved.TOPIC,),
     "onboarding.verified": (lifecycle.OnboardingVerified.TOPIC,),
     "run.started": (run_events.RunStarted.TOPIC,),
@@ -367,6 +368,10 @@ KINDS: Mapping[str, _Kind] = {
     "case.assigned": _Kind(
         "A member assigned a case to somebody, or to nobody.",
         wire.CaseAssignedTold(case_id=_id("case"), status="open", revision=1, assignee=_id("usr")),
+    ),
+    "case_batch.ended": _Kind(
+        "A member acted on many cases. It is told in place of an event for each, also to those subscribed to these.",
+        wire.CaseBatchTold(batch_id=_id("batch"), action="resolve", assignee=None, cases=120, moved=118, revision=1),
     ),
     "onboarding.approved": _Kind(
         "The owner approved the plan of an onboarding.",

@@ -95,6 +95,7 @@ ACCEPTED = ["2xx", 401, 403, 404, 409, 410, 412, 428, 429, 503]
 # direction, a blueprint is publishable with the parameters of its own, and a message of MCP says its revision.
 # `schema_and_decoder_agree` checks them all the same.
 RULED = [
+    "act_on_cases",
     "add_ci_binding",
     "add_notification_destination",
     "answer_provider_page",
@@ -113,6 +114,8 @@ RULED = [
     "create_public_query",
     "create_sentry_release",
     "create_suppression",
+    "preview_case_batch",
+    "save_case_view",
     "create_webhook",
     "decide_posthog",
     "disable_automation",

@@ -69,7 +69,7 @@ async def show_cases(visit: Visit) -> View:
         "environments": sorted({case["environment"] for case in shown}),
         "releases": sorted({case["release"] for case in shown if case["release"]}),
         "filtered": any(asked.get(name) for name in FILTERS) or asked.get("status", "open") != "open",
-        "members": await _members(visit, project_id),
+        "members": await members_of(visit, project_id),
         "me": visit.call.user_id,
         "asked": asked,
         "chosen": chosen,
@@ -94,7 +94,7 @@ async def _filter_of(visit: Visit, chosen: Mapping[str, Any]) -> Mapping[str, st
     return {**wanted, **paged}
 
 
-async def _members(visit: Visit, project_id: str) -> list[tuple[str, str]]:
+async def members_of(visit: Visit, project_id: str) -> list[tuple[str, str]]:
     """The members to assign cases to, as far as the person may see them."""
     found = await visit.try_read("list_members", project_id=project_id, query={"limit": 200})
     return [(one["user_id"], one["email"] or one["user_id"]) for one in found["members"]] if found else []

@@ -1,11 +1,14 @@
-"""Saved views of cases: the list with its counts, and one view with its filter."""
+"""Saved views of cases: the list with its counts, one view with its filter, and acts on all that it finds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.console.kit.page import View, page
-from service.console.kit.visit import Visit
-from service.console.pages.cases import ORDERS, ORIGINS, SEEN, STATUSES
+import msgspec
+
+from service.auth.refusals import InvalidPayload
+from service.console.kit.page import Fields, FormProblem, View, first, form, page
+from service.console.kit.visit import Visit, local
+from service.console.pages.cases import ORDERS, ORIGINS, SEEN, STATUSES, members_of
 
 TEXTS: Sequence[tuple[str, str, int]] = (
     ("text", "Title or message", 200),
@@ -24,6 +27,14 @@ CHOICES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
     ("order", "Order", tuple((value, label) for value, label, _ in ORDERS)),
 )
 """The choices of a filter: the member, the label of its field, and its options."""
+
+ACTIONS: Mapping[str, tuple[str, str]] = {
+    "resolve": ("Resolve", "resolved"),
+    "ignore": ("Ignore", "ignored"),
+    "suppress": ("Suppress", "suppressed"),
+    "assign": ("Assign", "assigned"),
+}
+"""The acts on all cases of a view: the label, and the word for it afterwards."""
 
 
 @page("projects/{project_id}/views", section="views")
@@ -48,8 +59,55 @@ async def show_view(visit: Visit) -> View:
         choices = [_with_own_span(choice, given["seen_within"]) for choice in CHOICES]
     else:
         choices = list(CHOICES)
-    facts = {"found": found, "texts": TEXTS, "choices": choices, "given": given, "told": told}
+    facts = {
+        "found": found,
+        "texts": TEXTS,
+        "choices": choices,
+        "given": given,
+        "told": told,
+        "actions": ACTIONS,
+        "preview": await _preview(visit, project_id, view_id),
+        "members": await members_of(visit, project_id),
+    }
     return View("cases/view.html", found["name"], facts, project_id, {"Tag": found["etag"]})
+
+
+async def _preview(visit: Visit, project_id: str, view_id: str) -> Mapping[str, Any] | None:
+    """What the act that the address names would do to the cases of a view."""
+    action = visit.query.get("action", "")
+    if action not in ACTIONS:
+        return None
+    body = {"action": action, "view_id": view_id}
+    said = await visit.ask("preview_case_batch", {"project_id": project_id}, body=body)
+    if not said.ok:
+        return None
+    sent = [{name: one[name] for name in ("case_id", "case_revision")} for one in said.body["cases"]]
+    return {**said.body, "sent": msgspec.json.encode(sent).decode()}
+
+
+@form("projects/{project_id}/cases/batch", section="cases")
+async def act_on_found(visit: Visit, fields: Fields) -> View:
+    """Act on previewed cases, each at the revision seen. Raises FormProblem when all is refused."""
+    project_id, action = visit.values["project_id"], first(fields, "action")
+    await visit.read("get_setup", project_id=project_id)
+    try:
+        cases = msgspec.json.decode(first(fields, "cases"))
+    except (msgspec.DecodeError, RecursionError):
+        raise InvalidPayload("The cases are not acceptable.", invalid=[("cases", "must be JSON")]) from None
+    body: dict[str, Any] = {"action": action, "cases": cases}
+    if action == "assign":
+        body["user_id"] = first(fields, "user_id") or None
+    headers = {"idempotency-key": first(fields, "_key")}
+    said = await visit.ask("act_on_cases", {"project_id": project_id}, body=body, headers=headers)
+    if not said.ok:
+        raise FormProblem(said.status, said.error)
+    facts = {
+        "batch": said.body,
+        "word": ACTIONS.get(action, ("", action))[1],
+        "sent": {name: first(fields, name) for name in ("action", "cases", "user_id", "_key", "_next")},
+        "after": local(first(fields, "_next")),
+    }
+    return View("cases/batched.html", "Results for the cases", facts, project_id)
 
 
 def _with_own_span(
@@ -69,3 +127,4 @@ def told(wanted: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 PAGES = [show_views, show_view]
+FORMS = [act_on_found]

@@ -254,12 +254,18 @@ class CheckedCall:
         The answer is made in the unit, so that it is stored with the command: `render` does no I/O. Raises what the
         store raises, the Rejection of the decision, and Moved when what the intent had looked up is out of date.
         """
+        return await self.services.store.execute(self._command(intent, _rendered(intent, render), on_replay))
 
-        def decide(unit: Unit) -> Answer | Refused:
-            result = intent.decide(unit)
-            return result if isinstance(result, Refused) else render(result)
+    async def carry_out_part(
+        self, name: str, intent: Intent[T], render: Callable[[T], Answer], correlation_id: str
+    ) -> Outcome:
+        """Carry out one of several intents of a request, in a unit and under a key of its own.
 
-        return await self.services.store.execute(self._command(intent, decide, on_replay))
+        A repeat of the request is given what was answered for the part. Raises as `carry_out`.
+        """
+        command = self._command(intent, _rendered(intent, render), None)
+        origin = replace(command.origin, correlation_id=correlation_id)
+        return await self.services.store.execute(replace(command, origin=origin, key=f"{self.key}:{name}"))
 
     async def carry_out_on(
         self,
@@ -321,6 +327,16 @@ class CheckedCall:
 
 Call: TypeAlias = NamedDependency[SkipValidation[CheckedCall]]
 """The call of a handler, which Litestar hands over under the name `call`."""
+
+
+def _rendered(intent: Intent[T], render: Callable[[T], Answer]) -> Decide:
+    """Decide an intent, and make the answer in its unit."""
+
+    def decide(unit: Unit) -> Answer | Refused:
+        result = intent.decide(unit)
+        return result if isinstance(result, Refused) else render(result)
+
+    return decide
 
 
 def _as_it_is(answer: Answer) -> Answer:

@@ -87,7 +87,7 @@ NAMED = frozenset(
         "verify_dsn dsn",
         *(
             f"{operation} filter.{member}"
-            for operation in ("save_case_view", "change_case_view")
+            for operation in ("save_case_view", "change_case_view", "preview_case_batch")
             for member in ("path", "person", "release")
         ),
         *(

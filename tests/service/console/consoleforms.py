@@ -33,6 +33,9 @@ SPECIAL: Mapping[str, Special] = {
     "projects/{project_id}/automation/backtest": Special("backtest_automation_contract", [(":json", "{{}}")]),
     "projects/{project_id}/automation/check": Special("validate_automation_contract", [(":json", "{{}}")]),
     "projects/{project_id}/automation/playbooks/{id}": Special("render_automation_playbook"),
+    "projects/{project_id}/cases/batch": Special(
+        "act_on_cases", [("action", "resolve"), ("cases", '[{{"case_id": "{case_id}", "case_revision": 1}}]')]
+    ),
     "projects/{project_id}/cases/several": Special("resolve_case", [("deed", "resolve"), ("chosen", "{case_id} 1")]),
     "projects/{project_id}/credentials/verify": Special("verify_dsn", [("dsn", "x")]),
     "projects/{project_id}/delete": Special("delete_project", [("begun", "yes")]),

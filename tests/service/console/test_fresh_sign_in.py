@@ -48,7 +48,7 @@ PLAIN = {
         "import_events issue_automation_triggers merge_case",
         "open_billing_portal plan_install poll_provider preview_alert preview_suppression provision_provider",
         "put_automation_contract put_implementation_report put_signal_map query_analytics remove_source_map",
-        "change_case_view remove_case_view save_case_view",
+        "act_on_cases change_case_view preview_case_batch remove_case_view save_case_view",
         "remove_suppression render_automation_playbook reopen_case replay_webhook resend_webhook_delivery",
         "resolve_case run_query_blueprint send_feedback split_case start_billing_checkout start_onboarding",
         "delete_notification_destination remove_notification_rule set_notification_rule",

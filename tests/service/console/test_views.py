@@ -53,6 +53,33 @@ async def test_a_filter_of_cases_becomes_a_view(world: World):
     await shop.browser.open(place, 404)
 
 
+async def test_all_cases_of_a_view_are_previewed_and_acted_on(world: World):
+    shop = await erring_shop(world)
+    first, second = await shop.err(SCRIPT), await shop.err("card")
+    made = ok(await shop.owner.post(f"/v1/projects/{shop.id}/case-views", {"name": "All", "filter": {}}), 201)
+    place = f"projects/{shop.id}/views/{made['view_id']}"
+    page = await shop.browser.open(f"{place}?action=resolve")
+    assert "2 would move, 0 stay as they are, and 0 would be refused" in page.text
+    assert "<script>alert" not in page.html
+    [form] = [one for one in page.forms if one.action.endswith("/cases/batch")]
+    ok(await shop.owner.post(f"/v1/cases/{first}/ignore", {"case_revision": 1}))
+    done = await shop.browser.send(form)
+    assert "1 case resolved. 0 stayed as they were, 1 was refused." in done.text
+    assert "The case has changed since you read it." in done.text
+    assert [(await shop.case(one))["status"] for one in (first, second)] == ["ignored", "resolved"]
+    assert "1 case resolved" in (await shop.browser.send(form)).text  # sent twice, carried out once
+    await shop.browser.send(form, 400, cases="[")
+    await shop.browser.send(form, 400, cases="[]", _key="other")
+
+    assigned = await shop.browser.open(f"{place}?action=assign")
+    assert "0 cases" in assigned.text
+    await shop.err("cart")
+    [form] = [
+        one for one in (await shop.browser.open(f"{place}?action=assign")).forms if one.action.endswith("/cases/batch")
+    ]
+    assert "1 case assigned" in (await shop.browser.send(form, user_id=shop.owner.user_id)).text
+
+
 async def test_a_span_that_a_program_has_saved_stays(world: World):
     shop = await erring_shop(world)
     body = {"name": "Lately", "filter": {"seen_within": 7_000, "order": "errors", "person": "u-1"}}

@@ -108,6 +108,26 @@ async def test_only_what_is_subscribed_to_is_delivered(shop, listener: Listener)
         assert star["id"]
 
 
+async def test_an_act_on_many_cases_is_told_once(shop, listener: Listener):
+    owner, project_id, dsn = shop
+    async with listening() as other:
+        await register(owner, project_id, listener.url, "case_batch.ended")
+        await register(owner, project_id, other.url, "*")
+        ids = [(await log(dsn, text))["case_id"] for text in ("boom", "bang")]
+        cases = [{"case_id": case_id, "case_revision": 1} for case_id in ids]
+        body = {"action": "resolve", "cases": cases}
+        batch = ok(await owner.post(f"/v1/projects/{project_id}/case-batches", body, key="k"))
+        ok(await owner.post(f"/v1/projects/{project_id}/case-batches", body, key="k"))
+        await log(dsn, "later")
+        await other.until_arrived(4)
+        await listener.until_arrived(1)
+        assert sorted(other.events()) == ["case.created", "case.created", "case.created", "case_batch.ended"]
+        [told] = listener.arrived
+        assert told.document["data"] == {
+            "batch_id": batch["batch_id"], "action": "resolve", "assignee": None, "cases": 2, "moved": 2, "revision": 1,
+        }  # fmt: skip
+
+
 async def test_what_came_before_a_registration_is_not_delivered(shop, listener: Listener):
     owner, project_id, dsn = shop
     await log(dsn, "earlier")

@@ -361,6 +361,14 @@ def save_views(tenant: Tenant, path: str) -> None:
     one = f"{path}/case-views/{first['view_id']}"
     tenant.call("GET", one, None, owner)
     tenant.call("PUT", one, {"name": "Changed", "filter": {}}, owner, if_match=first["etag"])
+    wish = {"action": "ignore", "filter": {"text": "nothing-of-this"}}
+    tenant.call("POST", f"{path}/case-batches/preview", wish, owner)
+    case, *_ = tenant.call("GET", f"{path}/cases?status=open", None, owner)["cases"]
+    chosen = [{"case_id": case["case_id"], "case_revision": case["revision"]}]
+    acts = {"action": "ignore", "cases": chosen}
+    tenant.call("POST", f"{path}/case-batches", acts, owner, idempotency_key="batch")
+    again = {"case_revision": case["revision"] + 1}
+    tenant.call("POST", f"/v1/cases/{case['case_id']}/reopen", again, owner)
     tenant.call("DELETE", f"{path}/case-views/{other['view_id']}", None, owner)
 
 
