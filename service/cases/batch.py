@@ -38,39 +38,39 @@ _COUNT_KNOWN = load_query("cases", "count_known")
 class Wish(NamedTuple):
     """An act on cases. `user_id` counts for `assign` alone."""
 
-    action: batches.Action
+    action: batches.BatchAct
     user_id: str | None
 
 
-class Part(NamedTuple):
+class ActedCase(NamedTuple):
     """A case after its command. `moved`: something was recorded."""
 
     acted: acting.Acted
     moved: bool
 
 
-def act(project_id: str, wish: Wish, case_id: str, case_revision: int) -> Intent[Part]:
+def act(project_id: str, wish: Wish, case_id: str, case_revision: int) -> Intent[ActedCase]:
     """Act on one case of a batch. Raises as the acts of members do, and TooManyRules."""
     stream, intent = cases.stream(project_id, case_id), _intent(project_id, wish, case_id, case_revision)
 
-    def decide(unit: Unit) -> Part:
+    def decide(unit: Unit) -> ActedCase:
         before = unit.revision(stream)
         acted = intent.decide(unit)
         assert isinstance(acted, acting.Acted), "acts of members commit no refusal"
-        return Part(acted, unit.revision(stream) > before)
+        return ActedCase(acted, unit.revision(stream) > before)
 
     return Intent(intent.streams, decide, lookups=intent.lookups)
 
 
 def _intent(project_id: str, wish: Wish, case_id: str, case_revision: int) -> Intent[acting.Acted]:
     match wish.action:
-        case batches.Action.RESOLVE:
+        case batches.BatchAct.RESOLVE:
             return acting.resolve(project_id, case_id, case_revision)
-        case batches.Action.IGNORE:
+        case batches.BatchAct.IGNORE:
             return acting.ignore(project_id, case_id, case_revision)
-        case batches.Action.ASSIGN:
+        case batches.BatchAct.ASSIGN:
             return acting.assign(project_id, case_id, case_revision, wish.user_id)
-        case batches.Action.SUPPRESS:
+        case batches.BatchAct.SUPPRESS:
             return _suppress(project_id, case_id, case_revision)
 
 
@@ -183,7 +183,7 @@ def previewed(
     )
 
 
-def part(done: Part) -> wire.CaseBatchPart:
+def part(done: ActedCase) -> wire.CaseBatchPart:
     """Show a case after its command."""
     state = done.acted.state
     return wire.CaseBatchPart(

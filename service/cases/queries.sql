@@ -25,23 +25,23 @@ select json_build_object(
         select json_agg(
             json_build_object('case_id', m.id, 'fingerprint', m.fingerprint, 'event_count', t.event_count)
             order by m.id)
-        from cases m join case_stats t on t.project_id = m.project_id and t.id = m.id
+        from cases m join case_stats t using (project_id, id)
         where m.project_id = c.project_id and m.merged_into = c.id), '[]'),
     'comments', coalesce((
         select json_agg(row_to_json(n) order by n.commented_at desc, n.id desc)
         from (
-            select * from case_comments n where n.project_id = c.project_id and n.case_id = c.id
-            order by n.commented_at desc, n.id desc limit 50) n), '[]'),
+            select * from case_comments where project_id = c.project_id and case_id = c.id
+            order by commented_at desc, id desc limit 50) n), '[]'),
     'runs', coalesce((
         select json_agg(row_to_json(n) order by n.recorded_at desc, n.id desc)
         from (
-            select * from case_runs n where n.project_id = c.project_id and n.case_id = c.id
-            order by n.recorded_at desc, n.id desc limit 50) n), '[]'),
+            select * from case_runs where project_id = c.project_id and case_id = c.id
+            order by recorded_at desc, id desc limit 50) n), '[]'),
     'people',
     \include cases/listing.people
     , 'absorbed', row_to_json(g))::text, {beside}
 from cases c
-join case_stats s on s.project_id = c.project_id and s.id = c.id
+join case_stats s using (project_id, id)
 \include cases/listing.merged
 left join projects p on p.project_id = c.project_id and p.status = 'active'
 left join leases l on l.project_id = p.project_id and l.case_id = c.id

@@ -265,8 +265,8 @@ from (values (%(project_id)s::text)) p(id)
 -- receipt whose run has begun only that it has, of a run only what ends it with time, and of one that is over when it
 -- ended, and what people did to its pull request. The rest of them is most of what a look would read.
 'id', c.id, 'revision', c.case_revision, 'status', c.status, 'unmarked', s.unmarked,
-'imported', not coalesce(s.unmarked, false) and (
-    select i.imported from cases i where i.project_id = c.project_id and i.id = c.id) is true,
+'imported', s.unmarked is not true
+    and (select imported from cases where project_id = c.project_id and id = c.id) is true,
 'event_count', s.event_count, 'first_seen_at', s.first_seen_at, 'last_seen_at', s.last_seen_at,
 'provider_read_to', case when s.provider_count > 0 then (
     select coalesce(max(read_to), 0) from provider_looks where project_id = c.project_id) end,
@@ -391,7 +391,7 @@ select note_looks(projects => %(projects)s::text[], gates => %(gates)s::bigint[]
             from automation_decisions
             where project_id = c.project_id and case_id = c.id
             order by automation_id, -seq) d))::text
-from (select c.project_id, c.id, c.case_revision, c.status) c
+from (select c.*) c
 \include chain
 )
 

@@ -38,7 +38,7 @@ def stream(project_id: str, batch_id: str) -> Stream:
     return Stream(MACHINE, project_id, batch_id)
 
 
-class Action(Enum):
+class BatchAct(Enum):
     """An act on a case."""
 
     RESOLVE = "resolve"
@@ -80,7 +80,9 @@ class BatchConflict(Rejection):
     code = "internal_error"
 
 
-def decide_end(state: Batch, action: Action, assignee: str | None, *, cases: int, moved: int, now: int) -> list[Event]:
+def decide_end(
+    state: Batch, action: BatchAct, assignee: str | None, *, cases: int, moved: int, now: int
+) -> list[Event]:
     """Record the end of a batch. A repeat records nothing, and neither does a batch that has moved no case."""
     if state.status is Status.ENDED or not moved:
         return []

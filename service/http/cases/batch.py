@@ -53,7 +53,7 @@ async def act_on_cases(call: Call, data: JSONBody[wire.ActOnCases]) -> Answer:
     assert call.key is not None, "the operation requires a key"
     batch_id = batches.batch_id(call.project_id, call.user_id, call.key)
     user_id = None if data.user_id is msgspec.UNSET else data.user_id
-    wish = batching.Wish(batches.Action(data.action), user_id)
+    wish = batching.Wish(batches.BatchAct(data.action), user_id)
     await batching.require_known(call.services.store, call.project_id, [case.case_id for case in data.cases])
     parts, left = await _carry_out(call, batch_id, wish, data.cases)
     shown = show.ended(call.project_id, batch_id, data.action, parts, left)
@@ -106,7 +106,7 @@ async def _try(call: Call, batch_id: str, wish: batching.Wish, one: wire.BatchCa
     return msgspec.json.decode(outcome.body, type=wire.CaseBatchPart)
 
 
-def _shown(done: batching.Part) -> Answer:
+def _shown(done: batching.ActedCase) -> Answer:
     return Answer(200, show.part(done))
 
 

@@ -65,7 +65,7 @@ async def test_a_page_opens_no_day_before_it_needs_it(
                 return await fetch_planned(query, **values)
 
             monkeypatch.setattr(store, "fetch_planned", explained)
-            family = Family(["case_1", "case_2"], today - 40 * DAY - 1, today + 1, unmarked=True)
+            family = Family(["case_1", "case_2"], today - 40 * DAY - 1, today + 1, unmarked=True, imported=False)
             order = [ids[1], ids[0], ids[3], ids[2], ids[5], ids[4], merged]
             assert (await read(store, family, 2), opened) == (order[:2], [1])
             opened.clear()
@@ -74,7 +74,7 @@ async def test_a_page_opens_no_day_before_it_needs_it(
             assert await read(store, family, 51) == order
             assert opened == [1, 4, 16, DAYS - 21]
             opened.clear()
-            ended = Family(["case_1"], today - 40 * DAY, today - 40 * DAY + 1, unmarked=True)
+            ended = Family(["case_1"], today - 40 * DAY, today - 40 * DAY + 1, unmarked=True, imported=False)
             assert (await read(store, ended, 2), opened) == ([ids[5], ids[4]], [1])
 
 
@@ -82,7 +82,7 @@ async def test_a_page_reads_a_few_rows_at_once(database_url: str, sql: Sql, toda
     """Each may have a quarter of a megabyte."""
     ids = [put(sql, today) for _ in range(3 * reads.AT_ONCE)]
     async with reading(database_url) as store:
-        family = Family(["case_1"], today, today, unmarked=True)
+        family = Family(["case_1"], today, today, unmarked=True, imported=False)
         read_at_once = [len(found) async for found in reads.newest(store, PROJECT, family, END, 25)]
         assert read_at_once == [reads.AT_ONCE, reads.AT_ONCE, 25 - 2 * reads.AT_ONCE]
         assert await read(store, family, 100) == sorted(ids, reverse=True)
@@ -93,7 +93,7 @@ async def test_an_error_is_looked_for_among_a_bounded_number(
 ):
     """Where its id does not tell when it came."""
     ids = [put(sql, today - 10 * DAY + number) for number in range(5)]
-    family = Family(["case_1"], today - 10 * DAY, today, unmarked=True)
+    family = Family(["case_1"], today - 10 * DAY, today, unmarked=True, imported=False)
     monkeypatch.setattr(reads, "MOST_LOOKED_AT", 3)
     async with reading(database_url) as store:
         assert (await reads.event_of(store, PROJECT, family, ids[2])).received_at == today - 10 * DAY + 2

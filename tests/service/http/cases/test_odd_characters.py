@@ -313,7 +313,8 @@ async def test_an_envelope_of_sentry_is_stored_with_half_an_emoji(world: World, 
     """In the trace of its headers, where a transaction is named, in the name of an attachment, or in the event."""
     made = await (await world.sign_in()).create_project()
     header = {"dsn": made["sdks"]["sentry_dsn"], "trace": {"transaction": odd if place == "header" else "t"}}
-    payload = json.dumps({**PYTHON_EVENT, "transaction": odd if place == "event" else "t"}).encode()
+    short = {**PYTHON_EVENT, "breadcrumbs": []}  # long ones are packed, and no column of the table
+    payload = json.dumps({**short, "transaction": odd if place == "event" else "t"}).encode()
     attachment = {"type": "attachment", "length": 1, "filename": odd if place == "item header" else "f"}
     lines = [json.dumps(header).encode(), json.dumps(attachment).encode(), b"x", b'{"type":"event"}', payload]
     ok(await world.call("POST", f"/api/{made['alias']}/envelope/", content=b"\n".join(lines)))

@@ -262,9 +262,9 @@ def test_values_of_an_event_are_counted_before_they_are_read(raw: bytes) -> None
 
     def read() -> None:
         with pytest.raises(Odd):
-            sentry._read(raw, None, variables=False)
+            sentry.read_text(raw, None, variables=False)
         with pytest.raises(InvalidPayload):
-            sentry._read_adjusted(raw, None, variables=False)
+            sentry.read_adjusted(raw, None, variables=False)
 
     _, most = memory_of(read)
     assert most < 4 * len(raw)

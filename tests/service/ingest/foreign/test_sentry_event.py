@@ -52,6 +52,7 @@ def test_an_exception_as_the_sdk_sends_it() -> None:
                     "context_line": "    raise PaymentError(card)",
                 },
             ],
+            "mechanism": {"handled": True},
             "causes": [{"type": "KeyError", "value": "'card'", "frames": []}],
         },
         "debug_meta": {"images": [{"type": "sourcemap", "code_file": "app.js", "debug_id": "d" * 32}]},
