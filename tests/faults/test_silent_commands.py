@@ -35,8 +35,10 @@ WITHOUT = {
     "projections list",
     "machines list",
     "machines diagram",
+    "db upgrade",
+    "import sentry-events",
 }
-"""Commands that last, or need no database."""
+"""Commands that last, or need no database, or start their own, or ask the API."""
 WORDS = {
     "events show": ["stream"],
     "events replay": ["stream"],
