@@ -1,7 +1,7 @@
 """The release after this one, made from these sources: one more migration, and another version of two topics.
 
 A process of it runs with the same interpreter and packages as one of this release; its own rooms come first on the
-path, and with them the number of its version.
+path, and with them its version.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from service import release
 from service.eventstore.schema import migrations
 from service.eventstore.schema.migrations import JOB_SCHEMA as LIBRARY
 
@@ -48,9 +49,9 @@ def make_next_release(directory: Path) -> Path:
     """Copy the rooms into a directory and make them the next release; returns what comes first on its path."""
     for room in ROOMS:
         shutil.copytree(ROOT / room, directory / room)
-    made = directory / f"service-{VERSION}.dist-info"
-    made.mkdir()
-    (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: service\nVersion: {VERSION}\n")
+    _change(
+        directory / "service" / "release.py", f'VERSION: Final = "{release.VERSION}"', f'VERSION: Final = "{VERSION}"'
+    )
     sql = directory / "service" / "eventstore" / "schema" / "sql"
     (sql / f"{next_migration()}.sql").write_text(_MIGRATION)
     function = sql / "functions" / f"{FUNCTION}.sql"
